@@ -1,5 +1,5 @@
-// What a convolution asks of oneDNN, and how it is cut into pieces: of images, of lines where there are few
-// images, or of a line's stretches where it is the only one.
+// What a convolution asks of oneDNN, and how it is cut into pieces: of images, of slices of volumes or lines where there
+// are few images, or of a line's stretches where it is the only one.
 #pragma once
 #include <algorithm>
 
@@ -45,7 +45,7 @@ inline double moved_by(const ConvKey& k) {
               static_cast<double>(k.out_channels));
 }
 
-// A part of a convolution: some images, or some lines of one's result (which is x where its gradient is asked
+// A part of a convolution: some images, or some slices or lines of one's result (which is x where its gradient is asked
 // for); where that is a line, a stretch of it.
 struct ConvPiece {
   ConvKey key;
@@ -56,7 +56,7 @@ struct ConvCut {
   const ConvKey& whole;
   int64_t images, lines;  // of a piece
   int64_t count;
-  int d;  // the dimension that is cut: 1, lines, or 2, stretches of the only one
+  int d;  // the dimension that is cut: 0, slices of a volume, 1, lines, or 2, stretches of the only one
 
   // Pieces of at most `most` multiply-adds, at least `want` of them if the work is large enough.
   ConvCut(const ConvKey& k, int64_t want, double most) : whole(k) {
@@ -68,7 +68,8 @@ struct ConvCut {
     want = std::clamp<int64_t>(static_cast<int64_t>(all_work / kLeast), 1, want);
     images = std::max<int64_t>(1, (k.images + want - 1) / want);
     images = std::clamp<int64_t>(static_cast<int64_t>(most / image), 1, images);
-    d = k.in[1] == 1 && k.out[1] == 1 && k.kernel[1] == 1 && k.front[1] == 0 ? 2 : 1;
+    const bool line_alone = k.in[1] == 1 && k.out[1] == 1 && k.kernel[1] == 1 && k.front[1] == 0;
+    d = is_volume(k) ? 0 : line_alone ? 2 : 1;
     const int64_t all = cut_lines();
     lines = all;
     // oneDNN goes through a line once for each block of channels: both ends of it are to stay near.
@@ -84,7 +85,8 @@ struct ConvCut {
       if (shares > 1) images = 1;
     }
     const int64_t parts = std::max({shares, static_cast<int64_t>(image / most) + 1, near});
-    if (parts > 1 && (images == 1 || near > 1) && !is_volume(k) && pads_less_than_kernel(k, d))
+    const bool stays_volume = d != 0 || k.kernel[0] > 1;
+    if (parts > 1 && (images == 1 || near > 1) && stays_volume && pads_less_than_kernel(k, d))
       lines = std::max<int64_t>(1, (all + parts - 1) / parts);
     if (k.kind == kConvInput)
       lines = std::min(all, (lines + k.stride[d] - 1) / k.stride[d] * k.stride[d]);
@@ -120,8 +122,10 @@ struct ConvCut {
       k.in[d] = std::min(k.in[d], end) - x_first;
       k.front[d] = x_first - begin;
     }
-    p.x = image * x_image + x_first * (d == 1 ? x_line : k.channels);
-    p.y = image * y_image + y_first * (d == 1 ? y_line : k.out_channels);
+    p.x = image * x_image + x_first * (d == 0 ? k.in[1] * x_line : d == 1 ? x_line : k.channels);
+    p.y = image * y_image + y_first * (d == 0   ? k.out[1] * y_line
+                                       : d == 1 ? y_line
+                                                : k.out_channels);
     return p;
   }
 
