@@ -28,77 +28,43 @@ constexpr bool is_brief =
               Narrow_logical_not, Narrow_bitwise_and, Narrow_bitwise_or, Narrow_bitwise_xor,
               Narrow_bitwise_not, Narrow_where, Narrow_masked_fill, Narrow_sign, Narrow_relu>;
 
-// The first n elements at p, fewer than a lane's, and zeros.
-template <class T>
-TYCHO_INLINE typename Narrow<T>::V load_few(const T* p, int64_t n) {
-#if defined(TYCHO_LEVEL_v4)
-  const uint64_t some = (uint64_t{1} << n) - 1;
-  return sizeof(T) == 1 ? (typename Narrow<T>::V)_mm512_maskz_loadu_epi8(some, p)
-         : sizeof(T) == 2
-             ? (typename Narrow<T>::V)_mm512_maskz_loadu_epi16(static_cast<uint32_t>(some), p)
-             : (typename Narrow<T>::V)_mm512_maskz_loadu_epi32(static_cast<uint16_t>(some), p);
-#else
-  typename Narrow<T>::V v = {};
-  memcpy(&v, p, static_cast<size_t>(n) * sizeof(T));
-  return v;
-#endif
-}
-template <class V>
-TYCHO_INLINE void store_few(char* y, V v, int64_t bytes) {
-#if defined(TYCHO_LEVEL_v4)
-  const uint64_t some = (uint64_t{1} << bytes) - 1;
-  if constexpr (sizeof v == 64) _mm512_mask_storeu_epi8(y, some, (__m512i)v);
-  if constexpr (sizeof v == 32) _mm256_mask_storeu_epi8(y, static_cast<uint32_t>(some), (__m256i)v);
-  if constexpr (sizeof v == 16) _mm_mask_storeu_epi8(y, static_cast<uint16_t>(some), (__m128i)v);
-#else
-  memcpy(y, &v, static_cast<size_t>(bytes));
-#endif
-}
-
 template <class T, bool truth>
 struct NarrowElements : Elements<T> {
   using Elements<T>::Elements, Elements<T>::at;
+  // All of n elements, which are fewer than a lane's, in `room`.
+  TYCHO_INLINE NarrowElements few(int64_t n, T* room) const {
+    memset(room, 0, Narrow<T>::size * sizeof(T));
+    memcpy(room, this->p, static_cast<size_t>(n) * sizeof(T));
+    return {room, this->mask};
+  }
   TYCHO_INLINE Narrow<T> get(int64_t i) const {
     typename Narrow<T>::V v;
     memcpy(&v, at(i), sizeof v);
     if constexpr (truth) v = (v != 0) & 1;
     return v;
   }
-  // All of n elements, which are fewer than a lane's.
-  TYCHO_INLINE Narrow<T> get_few(int64_t n) const {
-    if (!this->mask) return get(0);
-    typename Narrow<T>::V v = load_few(this->p, n);
-    if constexpr (truth) v = (v != 0) & 1;
-    return v;
-  }
 };
-
 template <class T, bool truth>
-TYCHO_INLINE auto to_store(Low<T> r) {
+TYCHO_INLINE void result(char* y, int64_t i, Low<T> r) {
   if constexpr (truth) r.v = (r.v != 0) & 1;
-  return r.v;
+  memcpy(y + i * static_cast<int64_t>(sizeof(T)), &r.v, sizeof r.v);
 }
 template <class T, bool truth>
-TYCHO_INLINE auto to_store(NarrowMask<T> r) {
+TYCHO_INLINE void result(char* y, int64_t i, NarrowMask<T> r) {
 #if defined(TYCHO_LEVEL_v3)
   if constexpr (sizeof(T) > 1) {
     const __m128i some = truth_bytes<sizeof(T)>((__m256i)r.m);
-    typename NarrowRaw<T>::Bytes bytes;
-    memcpy(&bytes, &some, sizeof bytes);
-    return bytes;
-  } else
+    memcpy(y + i, &some, Narrow<T>::size);
+    return;
+  }
 #endif
-    return __builtin_convertvector(r.m, typename NarrowRaw<T>::Bytes) & 1;
-}
-// A lane of results, numbers or truth values, at elements i and behind.
-template <class T, bool truth, class R>
-TYCHO_INLINE void result(char* y, int64_t i, R r) {
-  const auto v = to_store<T, truth>(r);
-  memcpy(y + i * static_cast<int64_t>(sizeof v) / Narrow<T>::size, &v, sizeof v);
+  using Bytes = typename NarrowRaw<T>::Bytes;
+  const Bytes bytes = __builtin_convertvector(r.m, Bytes) & 1;
+  memcpy(y + i, &bytes, sizeof bytes);
 }
 
 // As run_row in rows.h. Where the last lane is a partial one, a whole lane that ends there is computed
-// before anything is written.
+// before anything is written; rows shorter than a lane pass through buffers.
 template <class Value, int operands, class T, bool truth>
 void run_narrow(void* const* p, int64_t n, unsigned repeated, const Times& times) {
   using L = Narrow<T>;
@@ -109,44 +75,46 @@ void run_narrow(void* const* p, int64_t n, unsigned repeated, const Times& times
   X b = operands > 1 ? X(p, 2, repeated, room[operands > 1]) : a;
   X c = operands > 2 ? X(p, 3, repeated, room[operands > 2 ? 2 : 0]) : a;
   X d = operands > 3 ? X(p, 4, repeated, room[operands > 3 ? 3 : 0]) : a;
-  const auto value = [&](int64_t i) __attribute__((always_inline)) {
-    const L v0 = a.get(i), v1 = operands > 1 ? b.get(i) : v0, v2 = operands > 2 ? c.get(i) : v0,
-            v3 = operands > 3 ? d.get(i) : v0;
+  const auto value_of = [](const X& x0, const X& x1, const X& x2, const X& x3, int64_t i)
+      __attribute__((always_inline)) {
+    const L v0 = x0.get(i), v1 = operands > 1 ? x1.get(i) : v0, v2 = operands > 2 ? x2.get(i) : v0,
+            v3 = operands > 3 ? x3.get(i) : v0;
     return Value::value(v0, v1, v2, v3);
   };
-  char* to = static_cast<char*>(p[0]);
-  const auto each_time = [&](auto&& row) __attribute__((always_inline)) {
-    for (int64_t left = times.count;;) {
-      row();
-      if (!--left) return;
-      to += times.step[0];
-      a.go_on(times.step[1], room[0]);
-      if constexpr (operands > 1) b.go_on(times.step[2], room[1]);
-      if constexpr (operands > 2) c.go_on(times.step[3], room[2]);
-      if constexpr (operands > 3) d.go_on(times.step[4], room[3]);
-    }
+  const auto value = [&](int64_t i) __attribute__((always_inline)) {
+    return value_of(a, b, c, d, i);
   };
-  if (n < size) {
-    each_time([&]() __attribute__((always_inline)) {
-      const L v0 = a.get_few(n), v1 = operands > 1 ? b.get_few(n) : v0,
-              v2 = operands > 2 ? c.get_few(n) : v0, v3 = operands > 3 ? d.get_few(n) : v0;
-      const auto v = to_store<T, truth>(Value::value(v0, v1, v2, v3));
-      store_few(to, v, n * static_cast<int64_t>(sizeof v) / size);
-    });
-    return;
-  }
-  each_time([&]() __attribute__((always_inline)) {
-    decltype(value(0)) last;
-    if (n % size) last = value(n - size);
-    int64_t i = 0;
-    if constexpr (is_brief<Value>)
-      for (; i + 4 * size <= n; i += 4 * size)
+  constexpr bool test = !requires(L x, Low<T> r) { r = Value::value(x, x, x, x); };
+  constexpr int64_t bytes = test ? 1 : sizeof(T);
+  char* to = static_cast<char*>(p[0]);
+  for (int64_t left = times.count;;) {
+    if (n < size) {
+      char y[TYCHO_LANE_BYTES];
+      T part[4][L::size];
+      result<T, truth>(
+          y, 0,
+          value_of(a.few(n, part[0]), operands > 1 ? b.few(n, part[1]) : a,
+                   operands > 2 ? c.few(n, part[2]) : a, operands > 3 ? d.few(n, part[3]) : a, 0));
+      memcpy(to, y, static_cast<size_t>(n * bytes));
+    } else {
+      decltype(value(0)) last;
+      if (n % size) last = value(n - size);
+      int64_t i = 0;
+      if constexpr (is_brief<Value>)
+        for (; i + 4 * size <= n; i += 4 * size)
 #pragma GCC unroll 4
-        for (int64_t u = 0; u < 4; ++u) result<T, truth>(to, i + u * size, value(i + u * size));
+          for (int64_t u = 0; u < 4; ++u) result<T, truth>(to, i + u * size, value(i + u * size));
 #pragma GCC unroll 1
-    for (; i + size <= n; i += size) result<T, truth>(to, i, value(i));
-    if (n % size) result<T, truth>(to, n - size, last);
-  });
+      for (; i + size <= n; i += size) result<T, truth>(to, i, value(i));
+      if (n % size) result<T, truth>(to, n - size, last);
+    }
+    if (!--left) return;
+    to += times.step[0];
+    a.go_on(times.step[1], room[0]);
+    if constexpr (operands > 1) b.go_on(times.step[2], room[1]);
+    if constexpr (operands > 2) c.go_on(times.step[3], room[2]);
+    if constexpr (operands > 3) d.go_on(times.step[4], room[3]);
+  }
 }
 
 template <class T, bool truth, LevelType type, class Value, int operands>
