@@ -92,12 +92,10 @@ constexpr bool is_short =
               Value_logical_xor, Value_bitwise_and, Value_bitwise_or, Value_bitwise_xor,
               Value_bitwise_not, Value_bitwise_left_shift, Value_bitwise_right_shift>;
 
-// Parts of lanes are slow to store before AVX-512: a whole lane that ends with the row takes their place,
-// computed before anything is written.
-constexpr bool kSlowParts = TYCHO_LANE_BYTES < 64;
-
 // Of one operand or two. One that is a single value stays in a register: reloading it would wait for the
-// stores before. Rows of a matrix may be shorter than a lane, so there is next to nothing around them.
+// stores before. Rows of a matrix may be shorter than a lane, so there is next to nothing around them. Parts of
+// lanes are slow to store: where a row is longer, a whole lane that ends with it takes their place (`overlaps`),
+// computed before anything is written.
 template <class Value, int operands, bool one_a, bool one_b, bool overlaps, class T>
 void run_short_rows(void* const* p, int64_t n, const Times& times) {
   constexpr int size = Lane<T>::size;
@@ -138,9 +136,8 @@ void run_short_rows(void* const* p, int64_t n, const Times& times) {
 
 template <class Value, int operands, bool one_a, bool one_b, class T>
 void run_short(void* const* p, int64_t n, const Times& times) {
-  if constexpr (kSlowParts)
-    if (n > Lane<T>::size && n % Lane<T>::size)
-      return run_short_rows<Value, operands, one_a, one_b, true, T>(p, n, times);
+  if (n > Lane<T>::size && n % Lane<T>::size)
+    return run_short_rows<Value, operands, one_a, one_b, true, T>(p, n, times);
   run_short_rows<Value, operands, one_a, one_b, false, T>(p, n, times);
 }
 
@@ -174,7 +171,7 @@ void run_row(void* const* p, int64_t n, unsigned repeated, const Times& times) {
         return Value::value(va, vb, vc, vd);
       };
       decltype(lane(0, 0, size)) last;
-      const bool overlaps = kSlowParts && is_short<Value> && n > size && n % size;
+      const bool overlaps = is_short<Value> && n > size && n % size;
       if (overlaps) last = lane(n - size, 0, size);
       int64_t i = 0;
       if constexpr (is_short<Value>) {
