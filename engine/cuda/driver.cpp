@@ -35,7 +35,8 @@ int toolkit_version = 0, driver_cuda = 0;
 
 bool fill_driver(Driver& d, const char* file, std::string* why) {
   if (const std::string path = cut_off(file); !path.empty()) {
-    *why = format("the NVIDIA driver cannot be loaded: %s is cut off; install it anew", path.c_str());
+    *why =
+        format("the NVIDIA driver cannot be loaded: %s is cut off; install it anew", path.c_str());
     return false;
   }
   void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
@@ -56,7 +57,8 @@ bool fill_driver(Driver& d, const char* file, std::string* why) {
   int version = 0;
   if (d.driver_version) d.driver_version(&version);
   if (version == 0) {
-    *why = format("%s is no NVIDIA driver: it does not say its version, as the toolkit's stub", file);
+    *why =
+        format("%s is no NVIDIA driver: it does not say its version, as the toolkit's stub", file);
     return false;
   }
   // A driver takes what toolkits of its major version and of older ones made.
@@ -97,6 +99,10 @@ void set_driver(const Driver* d) { driver_in_use = d; }
 void check(Result result, const char* doing) {
   if (result == kSuccess) [[likely]]
     return;
+  TYCHO_CHECK(
+      Kind::Device, result != kNoImage,
+      "this program has no kernels for this kind of GPU (tycho doctor says for which it has): "
+      "build it on this machine, or with -DTYCHO_CUDA_ARCHS=all");
   const char *name = nullptr, *text = nullptr;
   driver().error_name(result, &name);
   driver().error_text(result, &text);

@@ -9,7 +9,8 @@
 namespace tycho::cuda {
 
 using Result = int;  // CUresult
-constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotFound = 500, kNotReady = 600;
+constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNoImage = 209, kNotFound = 500,
+                 kNotReady = 600;
 using Address = uint64_t;  // CUdeviceptr
 using Stream = struct StreamOf*;
 using Event = struct EventOf*;

@@ -154,6 +154,25 @@ bool run_once(int row, DType compute, const Value* args, int n, Impl* out) {
   return true;
 }
 
+// Rows shorter than a lane of AVX-512 are AVX2's (`narrower`): whole stores take a third of the time of parts of a lane,
+// which wait for lines that are in no cache (Zen 5). The same bits, where rows are short in instructions, too.
+RowFn row_fn_of(int row, Lanes lanes, bool narrower) {
+  const int type = static_cast<int>(lanes);
+  switch (lanes) {
+    case Lanes::F32:
+      return narrower ? v3::row_f32(row) : level_of::row_f32(row);
+    case Lanes::F64:
+      return narrower ? v3::row_f64(row) : level_of::row_f64(row);
+    case Lanes::I64:
+      return narrower ? v3::row_i64(row) : level_of::row_i64(row);
+    case Lanes::BF16:
+    case Lanes::F16:
+      return narrower ? v3::row_half(type, row) : level_of::row_half(type, row);
+    default:
+      return narrower ? v3::row_narrow(type, row) : level_of::row_narrow(type, row);
+  }
+}
+
 // Does the result go past the caches? Not where it is changed in place.
 bool past_caches(const Program& r, const Value* args, const Impl* out) {
   int inputs = 0;
@@ -167,39 +186,7 @@ bool past_caches(const Program& r, const Value* args, const Impl* out) {
 
 }  // namespace
 
-RowFn cpu::row_fn(int row, Lanes lanes) {
-  switch (lanes) {
-    case Lanes::F32:
-      return level_of::row_f32(row);
-    case Lanes::F64:
-      return level_of::row_f64(row);
-    case Lanes::I64:
-      return level_of::row_i64(row);
-    case Lanes::BF16:
-    case Lanes::F16:
-      return level_of::row_half(static_cast<int>(lanes), row);
-    default:
-      return level_of::row_narrow(static_cast<int>(lanes), row);
-  }
-}
-
-// Rows shorter than a lane of AVX-512: whole stores of AVX2 take a third of the time of parts of a lane, which wait for
-// lines that are in no cache (Zen 5). The same bits, where rows are short in instructions, too.
-RowFn narrower_row_fn(int row, Lanes lanes) {
-  switch (lanes) {
-    case Lanes::F32:
-      return v3::row_f32(row);
-    case Lanes::F64:
-      return v3::row_f64(row);
-    case Lanes::I64:
-      return v3::row_i64(row);
-    case Lanes::BF16:
-    case Lanes::F16:
-      return v3::row_half(static_cast<int>(lanes), row);
-    default:
-      return v3::row_narrow(static_cast<int>(lanes), row);
-  }
-}
+RowFn cpu::row_fn(int row, Lanes lanes) { return row_fn_of(row, lanes, false); }
 
 int64_t cpu::row_work(int row, Lanes lanes) {
   constexpr int64_t kSlow = 4, kSlowF64 = 8;  // 0.1 to 10 ns, of which there are 0.03 in a unit
@@ -288,7 +275,7 @@ void cpu::run_row(int row, DType compute, const Value* args, int n, Impl* out) {
       in_place(r, walk, walker) &&
       (walk.inner() * std::max(r.lane_bytes(), 4) >= kRowAlone || boxes_gather(walk))) {
     if (level() == Level::v4 && walk.inner() * r.lane_bytes() < kLine)
-      r.fn = narrower_row_fn(row, r.lanes);
+      r.fn = row_fn_of(row, r.lanes, true);
     parallel_for(
         numel, grain,
         [&](int64_t begin, int64_t end) {

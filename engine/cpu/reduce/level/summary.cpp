@@ -44,14 +44,6 @@ TYCHO_INLINE double total(Lane<T> x) {
   return s;
 }
 
-// n elements from x on, of fewer than a lane, and `other` after them.
-template <class T>
-TYCHO_INLINE Lane<T> load_with(const T* x, int64_t n, T other) {
-  T v[Lane<T>::size];
-  for (int k = 0; k < Lane<T>::size; ++k) v[k] = k < n ? x[k] : other;
-  return Lane<T>::load(v);
-}
-
 // As if all were finite: sums tell whether they are.
 template <class T>
 TYCHO_INLINE void measure(const T* x, int64_t n, const SummaryPlan& plan, SummaryPart* part) {
@@ -132,7 +124,7 @@ TYCHO_INLINE BinBytes bins_of(const T* x, const SummaryRange& range) {
   return reinterpret_cast<BinBytes>(bytes);
 }
 
-// BinBytes count for each bin until one of them could run over.
+// A byte counts for each bin and place in a lane, until one of them could run over.
 template <class T, bool all>
 TYCHO_INLINE void count(const T* x, int64_t n, const SummaryRange& range, int64_t* bins) {
   constexpr int size = sizeof(BinBytes);
